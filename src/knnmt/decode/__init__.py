@@ -1,0 +1,1 @@
+"""The decode room: batches of token ids go in, hypotheses come out; it knows steps, not retrieval."""

@@ -1,0 +1,208 @@
+"""Beam search with the meaning of transformers' `generate`, over sentences that come and go.
+
+As soon as enough sentences have finished, they leave and others take their places, so that the batch stays full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from knnmt.decode.step import Hook, Step
+from knnmt.decode.trellis import Trellis
+from knnmt.model.network import Decoding, Network
+from knnmt.model.vocabulary import BLOCK, Distribution
+from knnmt.records import SearchOptions
+
+_NEVER = -1e9
+"""The score of a hypothesis that does not exist; finite, so that differences stay numbers."""
+_LEAVE = 8
+"""One sentence in so many must have finished before the finished leave and others enter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """An output with its score; the tokens end with the end of sentence unless the limit cut them off."""
+
+    tokens: list[int]
+    score: float
+
+
+@dataclass(slots=True)
+class _Beams:
+    """The hypotheses of the live sentences; the first dimension of every tensor is the sentence."""
+
+    sentences: Tensor  # (live,) which source
+    limits: Tensor  # (live,) most tokens
+    lengths: Tensor  # (live,) tokens so far
+    scores: Tensor  # (live, beams) log p of the running hypotheses, best first
+    tokens: Tensor  # (live, beams) to be fed next
+    nodes: Tensor  # (live, beams) in the trellis
+    parents: Tensor  # (live, beams) the beam of the step before that each continues
+    finished_scores: Tensor  # (live, beam) with length penalty, best first
+    finished_nodes: Tensor  # (live, beam)
+    done: Tensor  # (live,)
+
+    def keep(self, sentences: Tensor) -> None:
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name).index_select(0, sentences))
+
+    def replace(self, sentences: Tensor, other: _Beams) -> None:
+        for field in fields(self):
+            getattr(self, field.name)[sentences] = getattr(other, field.name)
+
+    def best(self, sentences: Tensor) -> Iterator[tuple[int, int, float]]:
+        """Yield source, last node and score of the best finished hypothesis of these sentences."""
+        return zip(
+            self.sentences[sentences].tolist(),
+            self.finished_nodes[sentences, 0].tolist(),
+            self.finished_scores[sentences, 0].tolist(),
+            strict=True,
+        )
+
+
+@torch.inference_mode()
+def search(
+    network: Network,
+    sources: Sequence[Sequence[int]],
+    limits: Sequence[int],
+    options: SearchOptions,
+    *,
+    batch: int,
+    forced_start: int | None = None,
+    hook: Hook | None = None,
+) -> list[Hypothesis]:
+    """Return the best hypothesis of each source, at most `limits` tokens long.
+
+    At most `batch` sentences are live at a time; they enter in the order given, so neighbours should be alike in
+    length.
+    """
+    return _Search(network, options, forced_start, hook).run(sources, limits, batch)
+
+
+class _Search:
+    def __init__(self, network: Network, options: SearchOptions, forced_start: int | None, hook: Hook | None) -> None:
+        self._network, self._options, self._forced_start, self._hook = network, options, forced_start, hook
+        self._trellis = Trellis()
+
+    def run(self, sources: Sequence[Sequence[int]], limits: Sequence[int], batch: int) -> list[Hypothesis]:
+        ends = [(-1, 0.0)] * len(sources)
+        entered = min(batch, len(sources))
+        decoding = self._network.start(sources[:entered], self._options.beam)
+        beams = self._fresh(range(entered), limits)
+        live = entered
+        while live:
+            self._step(decoding, beams)
+            left = int(beams.done.sum())
+            if left < max(1, len(beams.done) // _LEAVE):
+                continue
+            places = beams.done.nonzero().squeeze(1)
+            for sentence, node, score in beams.best(places):
+                ends[sentence] = (node, score)
+            entering = range(entered, min(len(sources), entered + len(places)))
+            if entering:
+                self._network.replace(decoding, places[: len(entering)], [sources[i] for i in entering])
+                beams.replace(places[: len(entering)], self._fresh(entering, limits))
+                entered = entering.stop
+            if len(entering) < len(places):
+                staying = (~beams.done).nonzero().squeeze(1)
+                live = len(staying)
+                decoding.keep(staying)
+                beams.keep(staying)
+        paths = self._trellis.paths([node for node, _ in ends])
+        return [Hypothesis(path, score) for path, (_, score) in zip(paths, ends, strict=True)]
+
+    def _fresh(self, sentences: range, limits: Sequence[int]) -> _Beams:
+        """Return the hypotheses of sentences that have no token yet: one each, the other beams wait."""
+        live, beam = len(sentences), self._options.beam
+        scores = torch.full((live, beam), _NEVER)
+        scores[:, 0] = 0
+        return _Beams(
+            sentences=torch.tensor(sentences),
+            limits=torch.tensor(limits[sentences.start : sentences.stop]),
+            lengths=torch.zeros(live, dtype=torch.long),
+            scores=scores,
+            tokens=torch.full((live, beam), self._network.spec.decoder_start),
+            nodes=torch.full((live, beam), -1),
+            parents=torch.zeros(live, beam, dtype=torch.long),
+            finished_scores=torch.full((live, beam), _NEVER),
+            finished_nodes=torch.full((live, beam), -1),
+            done=torch.zeros(live, dtype=torch.bool),
+        )
+
+    def _step(self, decoding: Decoding, beams: _Beams) -> None:
+        """Extend the running hypotheses by a token."""
+        beam, eos = self._options.beam, self._network.spec.eos
+        states = self._network.step(decoding, beams.tokens)
+        distribution = self._network.vocabulary(states.hidden)
+        scores = beams.scores
+        if self._hook is not None:
+            log_weight = torch.zeros_like(scores)
+            self._hook(Step(beams.sentences, beams.lengths, beams.parents, states, distribution, log_weight.view(-1)))
+            scores = scores + log_weight
+        beams.lengths = beams.lengths + 1
+        last = beams.lengths >= beams.limits
+        if self._forced_start is not None and bool((first := beams.lengths == 1).any()):
+            _force(distribution, first.repeat_interleave(beam), self._forced_start)
+        if self._network.spec.forced_eos and bool(last.any()):
+            _force(distribution, last.repeat_interleave(beam), eos)
+        log_probs, parents, tokens = _best(distribution, scores, 2 * beam)
+        nodes = self._trellis.add(tokens, beams.nodes.gather(1, parents))
+        ended = (tokens == eos) | last[:, None]
+        if bool(ended.any()):
+            self._finish(beams, log_probs, nodes, ended)
+            log_probs, kept = log_probs.masked_fill_(ended, _NEVER).topk(beam)
+            parents, tokens, nodes = (each.gather(1, kept) for each in (parents, tokens, nodes))
+        beams.scores, beams.parents = log_probs[:, :beam], parents[:, :beam]
+        beams.tokens, beams.nodes = tokens[:, :beam], nodes[:, :beam]
+        beams.done |= last | self._cannot_improve(beams)
+        decoding.fork(beams.parents)
+
+    def _finish(self, beams: _Beams, log_probs: Tensor, nodes: Tensor, ended: Tensor) -> None:
+        """Merge the hypotheses that ended just now, among the best `beam` alone, with those that had."""
+        beam = self._options.beam
+        counts = ended & ~beams.done[:, None]
+        counts[:, beam:] = False
+        scores = (log_probs / beams.lengths[:, None] ** self._options.length_penalty).masked_fill_(~counts, _NEVER)
+        beams.finished_scores, kept = torch.cat([beams.finished_scores, scores], 1).topk(beam)
+        beams.finished_nodes = torch.cat([beams.finished_nodes, nodes], 1).gather(1, kept)
+
+    def _cannot_improve(self, beams: _Beams) -> Tensor:
+        """Tell, for each sentence, whether enough has finished and no running hypothesis promises more.
+
+        transformers' rule: the best running one is judged as if it ended now.
+        """
+        worst = beams.finished_scores[:, -1]
+        full = worst > _NEVER
+        if self._options.early_stopping or self._options.beam == 1:
+            return full
+        return full & (beams.scores[:, 0] / beams.lengths**self._options.length_penalty <= worst)
+
+
+def _best(distribution: Distribution, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return score, parent beam and token of the best continuations of each sentence, each (live, count), in order.
+
+    The best `count` tokens lie in the best `count` blocks, judged by their maxima.
+    """
+    live, beams = scores.shape
+    blocks = distribution.maxima.shape[1]
+    block_scores = distribution.maxima.view(live, beams, blocks).log() + scores[:, :, None]
+    chosen = block_scores.view(live, -1).topk(min(count, beams * blocks), sorted=False).indices
+    beam = chosen.div(blocks, rounding_mode="floor")
+    first_block = torch.arange(0, live * beams * blocks, beams * blocks)[:, None]
+    probabilities = distribution.probabilities.view(-1, BLOCK).index_select(0, (chosen + first_block).flatten())
+    values = probabilities.view(live, -1, BLOCK).log_().add_(scores.gather(1, beam)[:, :, None])
+    log_probs, positions = values.view(live, -1).topk(count)
+    which = positions.div(BLOCK, rounding_mode="floor")
+    tokens = chosen.gather(1, which).remainder_(blocks).mul_(BLOCK).add_(positions.remainder_(BLOCK))
+    return log_probs.clamp_min_(_NEVER / 2), beam.gather(1, which), tokens
+
+
+def _force(distribution: Distribution, rows: Tensor, token: int) -> None:
+    """Leave the given rows no choice but this token."""
+    for values, chosen in ((distribution.probabilities, token), (distribution.maxima, token // BLOCK)):
+        values[rows] = 0
+        values[rows, chosen] = 1
