@@ -1,6 +1,7 @@
-"""Beam search with the meaning of transformers' `generate`, over sentences that come and go.
+"""Beam search with the meaning of transformers' `generate`.
 
-As soon as enough sentences have finished, they leave and others take their places, so that the batch stays full.
+Sentences leave a batch when they are done, a few at a time. Letting others take their places was measured and lost:
+attention is as wide as the oldest hypothesis, and keeping the batch full cost more on a CPU than it brought.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from knnmt.records import SearchOptions
 _NEVER = -1e9
 """The score of a hypothesis that does not exist; finite, so that differences stay numbers."""
 _LEAVE = 8
-"""One sentence in so many must have finished before the finished leave and others enter."""
+"""One sentence in so many must be done before those that are leave: leaving copies what stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,6 @@ class _Beams:
 
     sentences: Tensor  # (live,) which source
     limits: Tensor  # (live,) most tokens
-    lengths: Tensor  # (live,) tokens so far
     scores: Tensor  # (live, beams) log p of the running hypotheses, best first
     tokens: Tensor  # (live, beams) to be fed next
     nodes: Tensor  # (live, beams) in the trellis
@@ -49,10 +49,6 @@ class _Beams:
     def keep(self, sentences: Tensor) -> None:
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name).index_select(0, sentences))
-
-    def replace(self, sentences: Tensor, other: _Beams) -> None:
-        for field in fields(self):
-            getattr(self, field.name)[sentences] = getattr(other, field.name)
 
     def best(self, sentences: Tensor) -> Iterator[tuple[int, int, float]]:
         """Yield source, last node and score of the best finished hypothesis of these sentences."""
@@ -77,61 +73,39 @@ def search(
 ) -> list[Hypothesis]:
     """Return the best hypothesis of each source, at most `limits` tokens long.
 
-    At most `batch` sentences are live at a time; they enter in the order given, so neighbours should be alike in
-    length.
+    Up to `batch` sentences are searched together, in the order given, so neighbours should be alike in length.
     """
-    return _Search(network, options, forced_start, hook).run(sources, limits, batch)
+    return [
+        hypothesis
+        for first in range(0, len(sources), batch)
+        for hypothesis in _Search(network, options, forced_start, hook).run(
+            sources[first : first + batch], limits[first : first + batch]
+        )
+    ]
 
 
 class _Search:
     def __init__(self, network: Network, options: SearchOptions, forced_start: int | None, hook: Hook | None) -> None:
         self._network, self._options, self._forced_start, self._hook = network, options, forced_start, hook
         self._trellis = Trellis()
+        self._length = 0
 
-    def run(self, sources: Sequence[Sequence[int]], limits: Sequence[int], batch: int) -> list[Hypothesis]:
+    def run(self, sources: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Hypothesis]:
         ends = [(-1, 0.0)] * len(sources)
-        entered = min(batch, len(sources))
-        decoding = self._network.start(sources[:entered], self._options.beam)
-        beams = self._fresh(range(entered), limits)
-        live = entered
-        while live:
+        decoding = self._network.start(sources, self._options.beam)
+        beams = _fresh(limits, self._options.beam, self._network.spec.decoder_start)
+        while live := len(beams.done):
             self._step(decoding, beams)
-            left = int(beams.done.sum())
-            if left < max(1, len(beams.done) // _LEAVE):
+            if int(beams.done.sum()) < max(1, live // _LEAVE):
                 continue
-            places = beams.done.nonzero().squeeze(1)
-            for sentence, node, score in beams.best(places):
+            for sentence, node, score in beams.best(beams.done.nonzero().squeeze(1)):
                 ends[sentence] = (node, score)
-            entering = range(entered, min(len(sources), entered + len(places)))
-            if entering:
-                self._network.replace(decoding, places[: len(entering)], [sources[i] for i in entering])
-                beams.replace(places[: len(entering)], self._fresh(entering, limits))
-                entered = entering.stop
-            if len(entering) < len(places):
-                staying = (~beams.done).nonzero().squeeze(1)
-                live = len(staying)
+            staying = (~beams.done).nonzero().squeeze(1)
+            beams.keep(staying)
+            if len(staying):
                 decoding.keep(staying)
-                beams.keep(staying)
         paths = self._trellis.paths([node for node, _ in ends])
         return [Hypothesis(path, score) for path, (_, score) in zip(paths, ends, strict=True)]
-
-    def _fresh(self, sentences: range, limits: Sequence[int]) -> _Beams:
-        """Return the hypotheses of sentences that have no token yet: one each, the other beams wait."""
-        live, beam = len(sentences), self._options.beam
-        scores = torch.full((live, beam), _NEVER)
-        scores[:, 0] = 0
-        return _Beams(
-            sentences=torch.tensor(sentences),
-            limits=torch.tensor(limits[sentences.start : sentences.stop]),
-            lengths=torch.zeros(live, dtype=torch.long),
-            scores=scores,
-            tokens=torch.full((live, beam), self._network.spec.decoder_start),
-            nodes=torch.full((live, beam), -1),
-            parents=torch.zeros(live, beam, dtype=torch.long),
-            finished_scores=torch.full((live, beam), _NEVER),
-            finished_nodes=torch.full((live, beam), -1),
-            done=torch.zeros(live, dtype=torch.bool),
-        )
 
     def _step(self, decoding: Decoding, beams: _Beams) -> None:
         """Extend the running hypotheses by a token."""
@@ -141,12 +115,12 @@ class _Search:
         scores = beams.scores
         if self._hook is not None:
             log_weight = torch.zeros_like(scores)
-            self._hook(Step(beams.sentences, beams.lengths, beams.parents, states, distribution, log_weight.view(-1)))
+            self._hook(Step(beams.sentences, self._length, beams.parents, states, distribution, log_weight.view(-1)))
             scores = scores + log_weight
-        beams.lengths = beams.lengths + 1
-        last = beams.lengths >= beams.limits
-        if self._forced_start is not None and bool((first := beams.lengths == 1).any()):
-            _force(distribution, first.repeat_interleave(beam), self._forced_start)
+        self._length += 1
+        last = beams.limits <= self._length
+        if self._forced_start is not None and self._length == 1:
+            _force(distribution, torch.ones_like(last).repeat_interleave(beam), self._forced_start)
         if self._network.spec.forced_eos and bool(last.any()):
             _force(distribution, last.repeat_interleave(beam), eos)
         log_probs, parents, tokens = _best(distribution, scores, 2 * beam)
@@ -166,7 +140,7 @@ class _Search:
         beam = self._options.beam
         counts = ended & ~beams.done[:, None]
         counts[:, beam:] = False
-        scores = (log_probs / beams.lengths[:, None] ** self._options.length_penalty).masked_fill_(~counts, _NEVER)
+        scores = (log_probs / self._length**self._options.length_penalty).masked_fill_(~counts, _NEVER)
         beams.finished_scores, kept = torch.cat([beams.finished_scores, scores], 1).topk(beam)
         beams.finished_nodes = torch.cat([beams.finished_nodes, nodes], 1).gather(1, kept)
 
@@ -179,7 +153,25 @@ class _Search:
         full = worst > _NEVER
         if self._options.early_stopping or self._options.beam == 1:
             return full
-        return full & (beams.scores[:, 0] / beams.lengths**self._options.length_penalty <= worst)
+        return full & (beams.scores[:, 0] / self._length**self._options.length_penalty <= worst)
+
+
+def _fresh(limits: Sequence[int], beam: int, start: int) -> _Beams:
+    """Return the hypotheses of sentences that have no token yet: one each, the other beams wait."""
+    live = len(limits)
+    scores = torch.full((live, beam), _NEVER)
+    scores[:, 0] = 0
+    return _Beams(
+        sentences=torch.arange(live),
+        limits=torch.tensor(limits),
+        scores=scores,
+        tokens=torch.full((live, beam), start),
+        nodes=torch.full((live, beam), -1),
+        parents=torch.zeros(live, beam, dtype=torch.long),
+        finished_scores=torch.full((live, beam), _NEVER),
+        finished_nodes=torch.full((live, beam), -1),
+        done=torch.zeros(live, dtype=torch.bool),
+    )
 
 
 def _best(distribution: Distribution, scores: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -18,8 +18,8 @@ class Step:
 
     sentences: Tensor
     """(live,): which of the sources each live sentence is."""
-    lengths: Tensor
-    """(live,): tokens each live sentence's hypotheses have so far."""
+    length: int
+    """Tokens that every hypothesis has so far."""
     parents: Tensor
     """(live, beams): which beam of the sentence's step before each row continues; 0 at its first step."""
     states: States

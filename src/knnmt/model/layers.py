@@ -47,16 +47,10 @@ class Parts:
         return Norm(self.weights[f"{name}.weight"].float(), self.weights[f"{name}.bias"].float())
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the context, (sentences × queries, heads × size), and the attention, (sentences, heads, queries, keys).
-
-    q, k and v are (sentences, heads, ·, size), q already scaled; the mask is added to the scores.
-    """
-    sentences, heads, queries, size = q.shape
-    scores = torch.bmm(q.flatten(0, 1), k.flatten(0, 1).transpose(1, 2))
-    attention = torch.softmax(scores.view(sentences, heads, queries, -1).add_(mask), -1)
-    context = torch.bmm(attention.flatten(0, 1), v.flatten(0, 1)).view(sentences, heads, queries, size)
-    return context.transpose(1, 2).reshape(sentences * queries, heads * size), attention
+def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return context and attention; everything is (sentences × heads, ·, ·), q already scaled."""
+    attention = torch.softmax(torch.baddbmm(mask, q, keys.transpose(1, 2)), -1)
+    return torch.bmm(attention, values), attention
 
 
 class _Layer:
@@ -82,9 +76,15 @@ class _Layer:
         return x if self._norm_first else norm(x)
 
     def _split(self, x: Tensor, sentences: int, parts: int) -> tuple[Tensor, ...]:
-        """Return the `parts` that each row holds side by side, as (sentences, heads, queries, size)."""
+        """Return the `parts` that each row holds side by side, as (sentences × heads, queries, size)."""
         queries, size = x.shape[0] // sentences, x.shape[1] // (parts * self._heads)
-        return x.view(sentences, queries, parts, self._heads, size).permute(2, 0, 3, 1, 4).unbind(0)
+        split = x.view(sentences, queries, parts, self._heads, size).permute(2, 0, 3, 1, 4)
+        return split.reshape(parts, sentences * self._heads, queries, size).unbind(0)
+
+    def _join(self, x: Tensor, sentences: int) -> Tensor:
+        """Return rows again from (sentences × heads, queries, size)."""
+        heads = x.view(sentences, self._heads, *x.shape[1:])
+        return heads.transpose(1, 2).reshape(sentences * x.shape[1], -1)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         hidden = self._activation(self._ffn_in(self._before(x, self._ffn_norm)))
@@ -92,11 +92,11 @@ class _Layer:
 
 
 class EncoderLayer(_Layer):
-    def __call__(self, x: Tensor, packing: Packing) -> Tensor:
+    def __call__(self, x: Tensor, packing: Packing, mask: Tensor) -> Tensor:
         qkv = packing.pad(self._qkv(self._before(x, self._self_norm)))
-        context, _ = attend(*self._split(qkv, packing.sentences, 3), packing.mask)
-        x = self._after(x, self._out(packing.unpad(context)), self._self_norm)
-        return self._feed_forward(x)
+        context, _ = attend(*self._split(qkv, packing.sentences, 3), mask=mask)
+        context = packing.unpad(self._join(context, packing.sentences))
+        return self._feed_forward(self._after(x, self._out(context), self._self_norm))
 
 
 class DecoderLayer(_Layer):
@@ -110,10 +110,11 @@ class DecoderLayer(_Layer):
 
     def __call__(self, x: Tensor, past: Past, source: Source) -> tuple[Tensor, Tensor]:
         """Return the rows after this layer, and its attention to the source."""
-        q, k, v = self._split(self._qkv(self._before(x, self._self_norm)), source.sentences, 3)
-        context, _ = attend(q, *past.extend(self._index, k, v), past.mask)
-        x = self._after(x, self._out(context), self._self_norm)
-        (q,) = self._split(self._cross_q(self._before(x, self._cross_norm)), source.sentences, 1)
-        context, attention = attend(q, *source.keys_values(self._index), source.mask)
-        x = self._after(x, self._cross_out(context), self._cross_norm)
+        sentences = source.sentences
+        q, keys, values = self._split(self._qkv(self._before(x, self._self_norm)), sentences, 3)
+        context, _ = attend(q, *past.extend(self._index, keys, values), mask=past.mask)
+        x = self._after(x, self._out(self._join(context, sentences)), self._self_norm)
+        (q,) = self._split(self._cross_q(self._before(x, self._cross_norm)), sentences, 1)
+        context, attention = attend(q, *source.keys_values(self._index), mask=source.mask)
+        x = self._after(x, self._cross_out(self._join(context, sentences)), self._cross_norm)
         return self._feed_forward(x), attention

@@ -21,10 +21,13 @@ Linear: TypeAlias = Callable[[Tensor], Tensor]
 RULED_OUT = -1e30
 """A bias that leaves an output no probability."""
 
+_SMALLEST = 1e-12
+"""Stands for the largest entry of a row of zeros, which may then be divided by it."""
+
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return x scaled to ±127 by row and rounded, still as floats, and the (rows, 1) scales that undo it."""
-    scales = x.abs().amax(-1, keepdim=True).clamp_min_(1e-12).mul_(1 / 127)
+    scales = x.abs().amax(-1, keepdim=True).clamp_min_(_SMALLEST).mul_(1 / 127)
     return (x / scales).round_(), scales
 
 
@@ -53,16 +56,21 @@ class BFloat16Linear:
 class Int8Linear:
     """int8 product; weights scaled by output channel, activations by row."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
         quantized, scales = quantize_rows(weight.float())
-        self._weight = quantized.to(torch.int8).t()
-        self._scales = scales.t().contiguous()
-        self._bias = None if bias is None else bias.float()
+        zeros = torch.zeros(len(weight), dtype=torch.long)
+        per_channel = torch._make_per_channel_quantized_tensor(
+            quantized.to(torch.int8), scales.flatten().double(), zeros, 0
+        )
+        self._weight = torch.ops.quantized.linear_prepack(per_channel, None)
+        self._bias = bias.float()
 
     def __call__(self, x: Tensor) -> Tensor:
-        quantized, scales = quantize_rows(x)
-        product = torch._int_mm(quantized.to(torch.int8), self._weight) * scales
-        return product.mul_(self._scales) if self._bias is None else torch.addcmul(self._bias, product, self._scales)
+        largest = x.abs().amax(-1, keepdim=True).clamp_min_(_SMALLEST)
+        product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+            x / largest, 1 / 127, 128, self._weight
+        )
+        return torch.addcmul(self._bias, product, largest)
 
 
 class Int8WideLinear:

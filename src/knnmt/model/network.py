@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +14,9 @@ from knnmt.model.state import Cells, Packing, Past, Source, TeacherForced
 from knnmt.model.vocabulary import Vocabulary
 from knnmt.records import Compute
 
+_TOKENS_AT_ONCE = 320
+"""Source tokens that are encoded together; measured: with more, what is between the layers falls out of the cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class States:
@@ -22,7 +25,7 @@ class States:
     hidden: Tensor
     """(rows, d_model): h_t, the input of the output projection."""
     attention: Tensor
-    """(sentences, heads, queries, source width): the last layer's attention to the source."""
+    """(sentences × heads, queries, source width): the last layer's attention to the source."""
 
 
 class Decoding:
@@ -30,7 +33,7 @@ class Decoding:
 
     def __init__(self, source: Source, past: Cells) -> None:
         self._source, self._past = source, past
-        self._positions = torch.zeros(source.sentences, dtype=torch.long)
+        self._position = 0
 
     def fork(self, parents: Tensor) -> None:
         """Let each beam continue the one that `parents`, (sentences, beams), names."""
@@ -40,7 +43,6 @@ class Decoding:
         """Drop all sentences but these."""
         self._source.keep(sentences)
         self._past.keep(sentences)
-        self._positions = self._positions.index_select(0, sentences)
 
 
 class _Stack:
@@ -75,21 +77,15 @@ class Network:
     def start(self, sources: Sequence[Sequence[int]], beams: int) -> Decoding:
         """Encode the sources for a search with so many beams."""
         decoder = self.spec.decoder
-        past = Cells(decoder.layers, len(sources), decoder.heads, self.spec.d_model // decoder.heads, beams)
+        past = Cells(decoder.layers, len(sources), decoder.heads, beams, self.spec.d_model // decoder.heads)
         return Decoding(self._encode(sources), past)
-
-    def replace(self, decoding: Decoding, sentences: Tensor, sources: Sequence[Sequence[int]]) -> None:
-        """Put new sources in the places of these sentences."""
-        decoding._source.replace(sentences, self._encode(sources))
-        decoding._past.forget(sentences)
-        decoding._positions[sentences] = 0
 
     def step(self, decoding: Decoding, tokens: Tensor) -> States:
         """Feed every beam its last token, (sentences, beams); return the states that choose the next."""
-        positions = decoding._positions[:, None].expand(tokens.shape).flatten()
+        position = torch.tensor([decoding._position])
         decoding._past.advance()
-        decoding._positions = decoding._positions + 1
-        return self._decode(tokens.flatten(), positions, decoding._past, decoding._source)
+        decoding._position += 1
+        return self._decode(tokens.flatten(), position, decoding._past, decoding._source)
 
     def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> States:
         """Return the states that would choose each target token, rows in order, without padding."""
@@ -99,23 +95,30 @@ class Network:
         for row, target in zip(shifted, targets, strict=True):
             row[1 : len(target)] = torch.tensor(target[:-1])
         positions = torch.arange(packing.width).repeat(packing.sentences)
-        states = self._decode(shifted.flatten(), positions, TeacherForced(packing), self._encode(sources))
+        states = self._decode(shifted.flatten(), positions, TeacherForced(packing, self.spec.decoder.heads), self._encode(sources))
         return States(packing.unpad(states.hidden), states.attention)
 
     def _encode(self, sources: Sequence[Sequence[int]]) -> Source:
+        layers, heads = self.spec.decoder.layers, self.spec.decoder.heads
         packing = Packing([len(source) for source in sources])
+        # Zeros, because a hidden key or value must still be a number.
+        keys_values = torch.zeros(2 * layers, len(sources), heads, packing.width, self.spec.d_model // heads)
+        first = 0
+        for group in _groups(sources):
+            group_packing = Packing([len(source) for source in group])
+            rows = group_packing.pad(self._cross(self._encode_rows(group, group_packing)))
+            by_layer = rows.view(len(group), group_packing.width, 2 * layers, heads, -1).permute(2, 0, 3, 1, 4)
+            keys_values[:, first : first + len(group), :, : group_packing.width] = by_layer
+            first += len(group)
+        return Source(keys_values.flatten(1, 2).unbind(0), packing.mask(heads), len(sources))
+
+    def _encode_rows(self, sources: Sequence[Sequence[int]], packing: Packing) -> Tensor:
         tokens = torch.tensor([token for source in sources for token in source])
-        positions = torch.cat([torch.arange(len(source)) for source in sources])
-        x = self._encoder.embed(tokens, positions)
+        x = self._encoder.embed(tokens, torch.cat([torch.arange(len(source)) for source in sources]))
+        mask = packing.mask(self.spec.encoder.heads)
         for layer in self._encoder_layers:
-            x = layer(x, packing)
-        if self._encoder.final_norm is not None:
-            x = self._encoder.final_norm(x)
-        decoder = self.spec.decoder
-        keys_values = packing.pad(self._cross(x)).view(
-            packing.sentences, packing.width, decoder.layers, 2, decoder.heads, -1
-        )
-        return Source(keys_values.permute(2, 3, 0, 4, 1, 5).contiguous(), packing.mask)
+            x = layer(x, packing, mask)
+        return x if self._encoder.final_norm is None else self._encoder.final_norm(x)
 
     def _decode(self, tokens: Tensor, positions: Tensor, past: Past, source: Source) -> States:
         x = self._decoder.embed(tokens, positions)
@@ -124,3 +127,14 @@ class Network:
         if self._decoder.final_norm is not None:
             x = self._decoder.final_norm(x)
         return States(x, attention)
+
+
+def _groups(sources: Sequence[Sequence[int]]) -> Iterator[Sequence[Sequence[int]]]:
+    """Yield the sources in runs short enough for the processor's caches."""
+    first, tokens = 0, 0
+    for last, source in enumerate(sources):
+        if tokens and tokens + len(source) > _TOKENS_AT_ONCE:
+            yield sources[first:last]
+            first, tokens = last, 0
+        tokens += len(source)
+    yield sources[first:]
