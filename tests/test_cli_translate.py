@@ -124,10 +124,10 @@ def test_an_interrupt_leaves_the_output_as_it_was(start: Start, model: list[str]
 def test_a_closed_pipe_is_silent(start: Start, model: list[str], tmp_path: Path, expected: list[str]) -> None:
     text = tmp_path / "in"
     text.write_text("ein Haus\n" * 20_000, encoding="utf-8")
-    process = start("translate", text, *model, "--quiet")
-    assert process.stdout
-    assert process.stderr
-    assert process.stdout.readline().decode().rstrip("\n") == expected[0]
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    assert process.wait(timeout=60) == 141
+    with start("translate", text, *model, "--quiet") as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline().decode().rstrip("\n") == expected[0]
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 141

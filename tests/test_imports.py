@@ -16,7 +16,7 @@ import knnmt
 SOURCE = ROOT / "src" / "knnmt"
 ROOMS = (
     *("errors", "records", "formats", "model", "decode", "memory", "datastore", "index", "learn", "methods", "tune"),
-    *("translator", "explain", "evaluation", "experiments", "server", "cli"),
+    *("segments", "translator", "explain", "evaluation", "experiments", "server", "cli"),
 )
 """From the leaves up: a room imports only rooms before it."""
 STARTUP_CPU_SECONDS = 0.3

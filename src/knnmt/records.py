@@ -10,6 +10,8 @@ Compute: TypeAlias = Literal["int8", "bf16", "fp32"]
 COMPUTE_TYPES: tuple[Compute, ...] = ("int8", "bf16", "fp32")
 """Arithmetic of the network, cheapest first; see docs/engine.md for what each one costs in quality."""
 
+DEFAULT_COMPUTE: Compute = "int8"
+
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:

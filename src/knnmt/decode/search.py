@@ -20,6 +20,7 @@ from knnmt.records import SearchOptions
 
 _NEVER = -1e9
 """The score of a hypothesis that does not exist; finite, so that differences stay numbers."""
+_BLOCK_BITS = BLOCK.bit_length() - 1
 _LEAVE = 8
 """One sentence in so many must be done before those that are leave: leaving copies what stays."""
 
@@ -66,36 +67,28 @@ def search(
     sources: Sequence[Sequence[int]],
     limits: Sequence[int],
     options: SearchOptions,
-    *,
-    batch: int,
-    forced_start: int | None = None,
     hook: Hook | None = None,
 ) -> list[Hypothesis]:
-    """Return the best hypothesis of each source, at most `limits` tokens long.
-
-    Up to `batch` sentences are searched together, in the order given, so neighbours should be alike in length.
-    """
-    return [
-        hypothesis
-        for first in range(0, len(sources), batch)
-        for hypothesis in _Search(network, options, forced_start, hook).run(
-            sources[first : first + batch], limits[first : first + batch]
-        )
-    ]
+    """Return the best hypothesis of each source, at most `limits` tokens long; all are searched together."""
+    return _Search(network, options, hook).run(sources, limits)
 
 
 class _Search:
-    def __init__(self, network: Network, options: SearchOptions, forced_start: int | None, hook: Hook | None) -> None:
-        self._network, self._options, self._forced_start, self._hook = network, options, forced_start, hook
+    def __init__(self, network: Network, options: SearchOptions, hook: Hook | None) -> None:
+        self._network, self._options, self._hook = network, options, hook
         self._trellis = Trellis()
         self._length = 0
+        self._some_full = False
 
     def run(self, sources: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Hypothesis]:
         ends = [(-1, 0.0)] * len(sources)
         decoding = self._network.start(sources, self._options.beam)
         beams = _fresh(limits, self._options.beam, self._network.spec.decoder_start)
+        self._shortest = min(limits)
         while live := len(beams.done):
             self._step(decoding, beams)
+            if not self._some_full and self._length < self._shortest:
+                continue
             if int(beams.done.sum()) < max(1, live // _LEAVE):
                 continue
             for sentence, node, score in beams.best(beams.done.nonzero().squeeze(1)):
@@ -109,7 +102,7 @@ class _Search:
 
     def _step(self, decoding: Decoding, beams: _Beams) -> None:
         """Extend the running hypotheses by a token."""
-        beam, eos = self._options.beam, self._network.spec.eos
+        beam = self._options.beam
         states = self._network.step(decoding, beams.tokens)
         distribution = self._network.vocabulary(states.hidden)
         scores = beams.scores
@@ -118,21 +111,28 @@ class _Search:
             self._hook(Step(beams.sentences, self._length, beams.parents, states, distribution, log_weight.view(-1)))
             scores = scores + log_weight
         self._length += 1
+        at_limit = self._length >= self._shortest
         last = beams.limits <= self._length
-        if self._forced_start is not None and self._length == 1:
-            _force(distribution, torch.ones_like(last).repeat_interleave(beam), self._forced_start)
-        if self._network.spec.forced_eos and bool(last.any()):
-            _force(distribution, last.repeat_interleave(beam), eos)
+        spec = self._network.spec
+        if self._length == 1 and spec.forced_start is not None:
+            _force(distribution, torch.ones(scores.numel(), dtype=torch.bool), spec.forced_start)
+        if at_limit and spec.forced_eos:
+            _force(distribution, last.repeat_interleave(scores.shape[1]), spec.eos)
         log_probs, parents, tokens = _best(distribution, scores, 2 * beam)
+        # Where fewer tokens are possible than are asked for, the rest may lie in the padding of the vocabulary.
+        tokens.clamp_max_(spec.decoder.vocabulary - 1)
         nodes = self._trellis.add(tokens, beams.nodes.gather(1, parents))
-        ended = (tokens == eos) | last[:, None]
+        ended = tokens == spec.eos
+        if at_limit:
+            ended |= last.unsqueeze(1)
         if bool(ended.any()):
             self._finish(beams, log_probs, nodes, ended)
             log_probs, kept = log_probs.masked_fill_(ended, _NEVER).topk(beam)
             parents, tokens, nodes = (each.gather(1, kept) for each in (parents, tokens, nodes))
         beams.scores, beams.parents = log_probs[:, :beam], parents[:, :beam]
         beams.tokens, beams.nodes = tokens[:, :beam], nodes[:, :beam]
-        beams.done |= last | self._cannot_improve(beams)
+        if self._some_full or at_limit:
+            beams.done = beams.done | last | self._cannot_improve(beams)
         decoding.fork(beams.parents)
 
     def _finish(self, beams: _Beams, log_probs: Tensor, nodes: Tensor, ended: Tensor) -> None:
@@ -143,6 +143,7 @@ class _Search:
         scores = (log_probs / self._length**self._options.length_penalty).masked_fill_(~counts, _NEVER)
         beams.finished_scores, kept = torch.cat([beams.finished_scores, scores], 1).topk(beam)
         beams.finished_nodes = torch.cat([beams.finished_nodes, nodes], 1).gather(1, kept)
+        self._some_full = bool((beams.finished_scores[:, -1] > _NEVER).any())
 
     def _cannot_improve(self, beams: _Beams) -> Tensor:
         """Tell, for each sentence, whether enough has finished and no running hypothesis promises more.
@@ -153,21 +154,20 @@ class _Search:
         full = worst > _NEVER
         if self._options.early_stopping or self._options.beam == 1:
             return full
-        return full & (beams.scores[:, 0] / self._length**self._options.length_penalty <= worst)
+        promised: Tensor = beams.scores[:, 0] / self._length**self._options.length_penalty
+        return full & (promised <= worst)
 
 
 def _fresh(limits: Sequence[int], beam: int, start: int) -> _Beams:
-    """Return the hypotheses of sentences that have no token yet: one each, the other beams wait."""
+    """Return the hypotheses of sentences that have no token yet: a single one each."""
     live = len(limits)
-    scores = torch.full((live, beam), _NEVER)
-    scores[:, 0] = 0
     return _Beams(
         sentences=torch.arange(live),
         limits=torch.tensor(limits),
-        scores=scores,
-        tokens=torch.full((live, beam), start),
-        nodes=torch.full((live, beam), -1),
-        parents=torch.zeros(live, beam, dtype=torch.long),
+        scores=torch.zeros(live, 1),
+        tokens=torch.full((live, 1), start),
+        nodes=torch.full((live, 1), -1),
+        parents=torch.zeros(live, 1, dtype=torch.long),
         finished_scores=torch.full((live, beam), _NEVER),
         finished_nodes=torch.full((live, beam), -1),
         done=torch.zeros(live, dtype=torch.bool),
@@ -180,17 +180,18 @@ def _best(distribution: Distribution, scores: Tensor, count: int) -> tuple[Tenso
     The best `count` tokens lie in the best `count` blocks, judged by their maxima.
     """
     live, beams = scores.shape
-    blocks = distribution.maxima.shape[1]
-    block_scores = distribution.maxima.view(live, beams, blocks).log() + scores[:, :, None]
-    chosen = block_scores.view(live, -1).topk(min(count, beams * blocks), sorted=False).indices
-    beam = chosen.div(blocks, rounding_mode="floor")
-    first_block = torch.arange(0, live * beams * blocks, beams * blocks)[:, None]
-    probabilities = distribution.probabilities.view(-1, BLOCK).index_select(0, (chosen + first_block).flatten())
-    values = probabilities.view(live, -1, BLOCK).log_().add_(scores.gather(1, beam)[:, :, None])
+    width = distribution.probabilities.shape[1]
+    block_scores = distribution.maxima.view(live, beams, -1).log().add_(scores.unsqueeze(2)).view(live, -1)
+    chosen = block_scores.topk(min(count, block_scores.shape[1]), sorted=False).indices
+    rows = chosen if live == 1 else chosen + torch.arange(0, block_scores.numel(), block_scores.shape[1]).unsqueeze(1)
+    block_beams = chosen.div(width // BLOCK, rounding_mode="floor")
+    probabilities = distribution.probabilities.view(-1, BLOCK).index_select(0, rows.view(-1))
+    values = probabilities.view(live, -1, BLOCK).log_().add_(scores.gather(1, block_beams).unsqueeze(2))
     log_probs, positions = values.view(live, -1).topk(count)
-    which = positions.div(BLOCK, rounding_mode="floor")
-    tokens = chosen.gather(1, which).remainder_(blocks).mul_(BLOCK).add_(positions.remainder_(BLOCK))
-    return log_probs.clamp_min_(_NEVER / 2), beam.gather(1, which), tokens
+    block = chosen.gather(1, positions.bitwise_right_shift(_BLOCK_BITS))
+    continuations = positions.bitwise_and_(BLOCK - 1).add_(block, alpha=BLOCK)
+    parents = continuations.div(width, rounding_mode="floor")
+    return log_probs.clamp_min_(_NEVER / 2), parents, continuations.sub_(parents, alpha=width)
 
 
 def _force(distribution: Distribution, rows: Tensor, token: int) -> None:

@@ -33,8 +33,9 @@ class Step:
         knn_weight is (n,), below 1; tokens and weights are (n, k), a token may occur more than once, and the weights
         of a row add up to 1. Only the k tokens are touched: the rest of the row is scaled by `log_weight`.
         """
-        self.log_weight[rows] += torch.log1p(-knn_weight)
-        added = weights * (knn_weight / (1 - knn_weight))[:, None]
+        log_weight = self.log_weight[rows] + torch.log1p(-knn_weight)
+        self.log_weight[rows] = log_weight
+        added = weights * (knn_weight * torch.exp(-log_weight))[:, None]
         probabilities, maxima = self.distribution.probabilities, self.distribution.maxima
         probabilities.index_put_((rows[:, None], tokens), added, accumulate=True)
         raised = probabilities[rows[:, None], tokens]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from knnmt.model.linear import LINEARS, Linear
+from knnmt.model.linear import Linear, make_linear
 from knnmt.model.spec import ModelSpec, Weights
 from knnmt.model.state import Packing, Past, Source
 from knnmt.records import Compute
@@ -41,13 +41,13 @@ class Parts:
         scaled = list(zip(names, scales or [1.0] * len(names), strict=True))
         weight = torch.cat([self.weights[f"{name}.weight"].float() * scale for name, scale in scaled])
         bias = torch.cat([self.weights[f"{name}.bias"].float() * scale for name, scale in scaled])
-        return LINEARS[self.compute](weight, bias)
+        return make_linear(weight, bias, self.compute)
 
     def norm(self, name: str) -> Norm:
         return Norm(self.weights[f"{name}.weight"].float(), self.weights[f"{name}.bias"].float())
 
 
-def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def attend(mask: Tensor, q: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Return context and attention; everything is (sentences × heads, ·, ·), q already scaled."""
     attention = torch.softmax(torch.baddbmm(mask, q, keys.transpose(1, 2)), -1)
     return torch.bmm(attention, values), attention
@@ -75,11 +75,11 @@ class _Layer:
         x = block.add_(x)
         return x if self._norm_first else norm(x)
 
-    def _split(self, x: Tensor, sentences: int, parts: int) -> tuple[Tensor, ...]:
-        """Return the `parts` that each row holds side by side, as (sentences × heads, queries, size)."""
+    def _split(self, x: Tensor, sentences: int, parts: int) -> Tensor:
+        """Return the parts that each row holds side by side, as (parts, sentences × heads, queries, size)."""
         queries, size = x.shape[0] // sentences, x.shape[1] // (parts * self._heads)
         split = x.view(sentences, queries, parts, self._heads, size).permute(2, 0, 3, 1, 4)
-        return split.reshape(parts, sentences * self._heads, queries, size).unbind(0)
+        return split.reshape(parts, sentences * self._heads, queries, size)
 
     def _join(self, x: Tensor, sentences: int) -> Tensor:
         """Return rows again from (sentences × heads, queries, size)."""
@@ -94,7 +94,7 @@ class _Layer:
 class EncoderLayer(_Layer):
     def __call__(self, x: Tensor, packing: Packing, mask: Tensor) -> Tensor:
         qkv = packing.pad(self._qkv(self._before(x, self._self_norm)))
-        context, _ = attend(*self._split(qkv, packing.sentences, 3), mask=mask)
+        context, _ = attend(mask, *self._split(qkv, packing.sentences, 3))
         context = packing.unpad(self._join(context, packing.sentences))
         return self._feed_forward(self._after(x, self._out(context), self._self_norm))
 
@@ -111,10 +111,10 @@ class DecoderLayer(_Layer):
     def __call__(self, x: Tensor, past: Past, source: Source) -> tuple[Tensor, Tensor]:
         """Return the rows after this layer, and its attention to the source."""
         sentences = source.sentences
-        q, keys, values = self._split(self._qkv(self._before(x, self._self_norm)), sentences, 3)
-        context, _ = attend(q, *past.extend(self._index, keys, values), mask=past.mask)
+        qkv = self._split(self._qkv(self._before(x, self._self_norm)), sentences, 3)
+        context, _ = attend(past.mask, qkv[0], *past.extend(self._index, qkv[1:]))
         x = self._after(x, self._out(self._join(context, sentences)), self._self_norm)
-        (q,) = self._split(self._cross_q(self._before(x, self._cross_norm)), sentences, 1)
-        context, attention = attend(q, *source.keys_values(self._index), mask=source.mask)
+        q = self._split(self._cross_q(self._before(x, self._cross_norm)), sentences, 1)[0]
+        context, attention = attend(source.mask, q, *source.keys_values(self._index))
         x = self._after(x, self._cross_out(self._join(context, sentences)), self._cross_norm)
         return self._feed_forward(x), attention

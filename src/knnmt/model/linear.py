@@ -1,8 +1,8 @@
 """Linear layers in the arithmetic of choice: y = x Wᵀ + b with fp32 in, fp32 out.
 
-Every kind computes a row independently of the rows beside it, so that a decoder state made in a batch of many is the
-state made alone. For int8 this is why activations are scaled row by row (PyTorch's own dynamic quantisation scales
-the batch as a whole) and why the kernel is the plain integer product.
+Every kind computes a row independently of the rows beside it. For int8 this is why activations are scaled row by row:
+PyTorch's own dynamic quantisation scales the batch as a whole, and a key of the datastore would depend on the batch
+that it was made in.
 """
 
 from __future__ import annotations
@@ -21,91 +21,92 @@ Linear: TypeAlias = Callable[[Tensor], Tensor]
 RULED_OUT = -1e30
 """A bias that leaves an output no probability."""
 
+_WIDE = 1 << 18
+"""Weights from which packing them once saves more than a call of the packed kernel costs."""
+_MOST = torch.tensor(127.0)
 _SMALLEST = 1e-12
-"""Stands for the largest entry of a row of zeros, which may then be divided by it."""
+"""Stands for the largest entry of a row of zeros."""
 
 
-def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return x scaled to ±127 by row and rounded, still as floats, and the (rows, 1) scales that undo it."""
-    scales = x.abs().amax(-1, keepdim=True).clamp_min_(_SMALLEST).mul_(1 / 127)
-    return (x / scales).round_(), scales
+def make_linear(weight: Tensor, bias: Tensor, compute: Compute) -> Linear:
+    """Return the layer in the given arithmetic."""
+    match compute:
+        case "fp32":
+            return Float32Linear(weight, bias)
+        case "bf16":
+            return BFloat16Linear(weight, bias)
+        case "int8":
+            return Int8WideLinear(weight, bias) if weight.numel() >= _WIDE else Int8Linear(weight, bias)
 
 
 class Float32Linear:
     """fp32 through oneDNN with weights packed once; PyTorch's default, MKL, reaches half of it on AMD."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.float().contiguous())
-        self._bias = None if bias is None else bias.float()
+        self._bias = bias.float()
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+        return product
 
 
 class BFloat16Linear:
     """bf16 product with fp32 accumulation; the sums between layers stay fp32."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16().contiguous())
-        self._bias = None if bias is None else bias.bfloat16()
+        self._bias = bias.bfloat16()
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x.bfloat16(), self._weight, self._bias, "none", [], "").float()
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x.bfloat16(), self._weight, self._bias, "none", [], "")
+        return product.float()
+
+
+def _quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return x as int8, each row scaled by its largest entry, and these, (rows, 1)."""
+    largest = x.abs().amax(-1, True).clamp_min_(_SMALLEST)
+    return (x * torch.div(_MOST, largest)).round_().to(torch.int8), largest
+
+
+def _quantize_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the weight as int8, and the scale of each output; in parts, for a vocabulary is large in fp32."""
+    parts = [_quantize_rows(part.float()) for part in weight.tensor_split(max(1, weight.numel() >> 20))]
+    quantized, largest = (torch.cat(each) for each in zip(*parts, strict=True))
+    return quantized, largest.flatten() / 127**2
 
 
 class Int8Linear:
-    """int8 product; weights scaled by output channel, activations by row."""
+    """int8 product; weights scaled by output, activations by row."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        quantized, scales = quantize_rows(weight.float())
-        zeros = torch.zeros(len(weight), dtype=torch.long)
-        per_channel = torch._make_per_channel_quantized_tensor(
-            quantized.to(torch.int8), scales.flatten().double(), zeros, 0
-        )
-        self._weight = torch.ops.quantized.linear_prepack(per_channel, None)
+        quantized, self._scales = _quantize_weight(weight)
+        self._weight = quantized.t()
         self._bias = bias.float()
 
     def __call__(self, x: Tensor) -> Tensor:
-        largest = x.abs().amax(-1, keepdim=True).clamp_min_(_SMALLEST)
-        product = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            x / largest, 1 / 127, 128, self._weight
-        )
-        return torch.addcmul(self._bias, product, largest)
+        quantized, largest = _quantize_rows(x)
+        return torch.addcmul(self._bias, torch._int_mm(quantized, self._weight) * largest, self._scales)
 
 
 class Int8WideLinear:
-    """int8 product for very many outputs, such as a vocabulary, through oneDNN with weights packed once.
-
-    Beside `Int8Linear` it costs more for a call and less for a byte of weights: it wins from a few thousand outputs.
-    """
+    """The same product through oneDNN with weights packed once: dearer for a call, cheaper for a byte of weights."""
 
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        quantized, scales = quantize_rows(weight.float())
-        self._scales = scales.flatten()
+        quantized, self._scales = _quantize_weight(weight)
+        self._weight = torch.ops.onednn.qlinear_prepack(quantized, [64, weight.shape[1]])
         self._zeros = torch.zeros(len(weight), dtype=torch.int32)
-        self._weight = torch.ops.onednn.qlinear_prepack(quantized.to(torch.int8), [64, weight.shape[1]])
         # The kernel adds its bias before a row is scaled: right for free where every output has none or is ruled out.
+        bias = bias.float()
         plain = bool(((bias == 0) | (bias <= RULED_OUT)).all())
-        self._unscaled_bias, self._bias = (bias, None) if plain else (None, bias)
+        self._inner_bias = bias if plain else None
+        self._bias = None if plain else bias
 
     def __call__(self, x: Tensor) -> Tensor:
-        quantized, scales = quantize_rows(x)
-        # Unsigned with zero point 128: oneDNN has no fast kernel for signed activations.
-        product = torch.ops.onednn.qlinear_pointwise(
-            quantized.add_(128).to(torch.uint8), 1.0, 128, self._weight, self._scales, self._zeros,
-            self._unscaled_bias, 1.0, 0, torch.float32, "none", [], "",
-        ).mul_(scales)  # fmt: skip
-        return product if self._bias is None else product.add_(self._bias)
-
-
-LINEARS: dict[Compute, type[Float32Linear] | type[BFloat16Linear] | type[Int8Linear]] = {
-    "fp32": Float32Linear,
-    "bf16": BFloat16Linear,
-    "int8": Int8Linear,
-}
-
-WIDE_LINEARS: dict[Compute, type[Float32Linear] | type[BFloat16Linear] | type[Int8WideLinear]] = {
-    "fp32": Float32Linear,
-    "bf16": BFloat16Linear,
-    "int8": Int8WideLinear,
-}
+        quantized, largest = _quantize_rows(x)
+        # Unsigned with zero point 128, by wrapping around: oneDNN has no fast kernel for signed activations.
+        product: Tensor = torch.ops.onednn.qlinear_pointwise.default(
+            quantized.view(torch.uint8).add_(128), 1.0, 128, self._weight, self._scales, self._zeros,
+            self._inner_bias, 1.0, 0, torch.float32, "none", [], "",
+        )  # fmt: skip
+        return product.mul_(largest) if self._bias is None else torch.addcmul(self._bias, product, largest)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from knnmt.model.layers import DecoderLayer, EncoderLayer, Norm, Parts
-from knnmt.model.spec import ModelSpec, StackSpec, Weights
+from knnmt.model.spec import ModelSpec, Weights
 from knnmt.model.state import Cells, Packing, Past, Source, TeacherForced
 from knnmt.model.vocabulary import Vocabulary
 from knnmt.records import Compute
@@ -69,7 +69,9 @@ class Network:
         self.spec, self.compute = spec, compute
         self._encoder = _Stack(parts, "encoder", "source_embedding")
         self._decoder = _Stack(parts, "decoder", "target_embedding")
-        self._encoder_layers = [EncoderLayer(parts, f"encoder.{i}", spec.encoder.heads) for i in range(spec.encoder.layers)]
+        self._encoder_layers = [
+            EncoderLayer(parts, f"encoder.{i}", spec.encoder.heads) for i in range(spec.encoder.layers)
+        ]
         self._decoder_layers = [DecoderLayer(parts, i) for i in range(spec.decoder.layers)]
         self._cross = parts.linear(*(f"decoder.{i}.cross.{n}" for i in range(spec.decoder.layers) for n in "kv"))
         self.vocabulary = Vocabulary(parts)
@@ -95,7 +97,8 @@ class Network:
         for row, target in zip(shifted, targets, strict=True):
             row[1 : len(target)] = torch.tensor(target[:-1])
         positions = torch.arange(packing.width).repeat(packing.sentences)
-        states = self._decode(shifted.flatten(), positions, TeacherForced(packing, self.spec.decoder.heads), self._encode(sources))
+        past = TeacherForced(packing, self.spec.decoder.heads)
+        states = self._decode(shifted.flatten(), positions, past, self._encode(sources))
         return States(packing.unpad(states.hidden), states.attention)
 
     def _encode(self, sources: Sequence[Sequence[int]]) -> Source:

@@ -71,8 +71,8 @@ class Past(Protocol):
     mask: Tensor
     """(sentences × heads, queries, keys), added to attention scores."""
 
-    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the keys and values of the new rows, (sentences × heads, rows, size); return all there are."""
+    def extend(self, layer: int, keys_values: Tensor) -> Tensor:
+        """Take the keys and values of the new rows, (2, sentences × heads, rows, size); return all there are."""
 
 
 class TeacherForced:
@@ -82,8 +82,8 @@ class TeacherForced:
         causal = torch.full((packing.width, packing.width), HIDDEN).triu_(1)
         self.mask = causal + packing.mask(heads)
 
-    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        return keys, values
+    def extend(self, layer: int, keys_values: Tensor) -> Tensor:
+        return keys_values
 
 
 class Cells:
@@ -91,36 +91,39 @@ class Cells:
 
     def __init__(self, layers: int, sentences: int, heads: int, beams: int, size: int) -> None:
         self._room = _STEPS_OF_ROOM * beams
-        self._keys_values = [torch.empty(sentences * heads, self._room, size) for _ in range(2 * layers)]
-        self._seen = torch.empty(sentences, beams, 0)  # (sentences, beams, cells): 0, or HIDDEN
-        self._own = torch.full((beams, beams), HIDDEN).fill_diagonal_(0)
+        # Keys and values of each layer, (2, sentences × heads, room, size).
+        self._cells = [torch.empty(2, sentences * heads, self._room, size) for _ in range(layers)]
+        self._seen = torch.empty(sentences, 1, 0)  # (sentences, beams, cells): 0, or HIDDEN; at first one beam
+        self._own = torch.full((sentences, beams, beams), HIDDEN)
+        self._own.diagonal(dim1=1, dim2=2).zero_()
         self._heads = heads
         self.mask = self._seen
 
     def fork(self, parents: Tensor) -> None:
         """Let each beam continue the one that `parents`, (sentences, beams), names."""
-        self._seen = self._seen.gather(1, parents[:, :, None].expand(-1, -1, self._seen.shape[2]))
+        self._seen = self._seen.gather(1, parents.unsqueeze(2).expand(-1, -1, self._seen.shape[2]))
 
     def advance(self) -> None:
         """Open one cell for each beam, seen by that beam alone."""
-        if self._seen.shape[2] == self._room:
-            self._compact(torch.arange(len(self._seen)))
-        self._seen = torch.cat([self._seen, self._own.expand(len(self._seen), -1, -1)], 2)
-        self.mask = self._seen.repeat_interleave(self._heads, 0)
+        sentences, beams, used = self._seen.shape
+        if used + beams > self._room:
+            self._compact(torch.arange(sentences))
+        self._seen = torch.cat([self._seen, self._own[:sentences, :beams, :beams]], 2)
+        self.mask = self._seen.unsqueeze(1).expand(-1, self._heads, -1, -1).reshape(sentences * self._heads, beams, -1)
 
-    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        used = self._seen.shape[2]
-        all_keys, all_values = (each[:, :used] for each in self._keys_values[2 * layer : 2 * layer + 2])
-        all_keys[:, -keys.shape[1] :] = keys
-        all_values[:, -keys.shape[1] :] = values
-        return all_keys, all_values
+    def extend(self, layer: int, keys_values: Tensor) -> Tensor:
+        beams, used = self._seen.shape[1:]
+        cells = self._cells[layer]
+        cells.narrow(2, used - beams, beams).copy_(keys_values)
+        return cells.narrow(2, 0, used)
 
     def keep(self, sentences: Tensor) -> None:
         self._compact(sentences)
 
     def _compact(self, sentences: Tensor) -> None:
         """Keep these sentences alone, without the cells that no beam sees, and make room."""
-        beams, size = len(self._own), self._keys_values[0].shape[2]
+        beams, size = self._seen.shape[1], self._cells[0].shape[3]
+        old_rows = self._cells[0].shape[1] * self._room
         self._seen = self._seen[sentences]
         alive = (self._seen > HIDDEN).any(1)  # (sentences, cells)
         most = int(alive.sum(1).max())
@@ -130,7 +133,6 @@ class Cells:
         # Rows of the old cells in their new order; what will lie in the free room is overwritten before it is seen.
         first = (sentences[:, None] * self._heads + torch.arange(self._heads)) * self._room
         rows = (first[:, :, None] + functional.pad(order, (0, room - most))[:, None]).flatten()
-        self._keys_values = [
-            each.view(-1, size).index_select(0, rows).view(-1, room, size) for each in self._keys_values
-        ]
+        both = torch.cat([rows, rows + old_rows])
+        self._cells = [each.view(-1, size).index_select(0, both).view(2, -1, room, size) for each in self._cells]
         self._room = room

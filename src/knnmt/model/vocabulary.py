@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from knnmt.model.layers import Parts
-from knnmt.model.linear import RULED_OUT, WIDE_LINEARS
+from knnmt.model.linear import RULED_OUT, make_linear
 
 BLOCK = 128
 """Tokens whose highest probability is kept beside the probabilities, so that the best few are found fast."""
-_ROWS_AT_ONCE = 32
+_ROWS_AT_ONCE = 64
 """Rows whose logits stay in the cache of a core from the product to the last look at them."""
 
 
@@ -36,16 +36,24 @@ class Vocabulary:
         if "output_bias" in parts.weights:
             bias += parts.weights["output_bias"].float()
         weight = functional.pad(output, (0, 0, 0, padding))
-        self._linear = WIDE_LINEARS[parts.compute](weight, functional.pad(bias, (0, padding), value=RULED_OUT))
+        bias = functional.pad(bias, (0, padding), value=RULED_OUT)
+        self._linear = make_linear(weight, bias, parts.compute)
         self._suppressed = torch.tensor(parts.spec.suppressed)
 
     def __call__(self, hidden: Tensor) -> Distribution:
+        if len(hidden) <= _ROWS_AT_ONCE:
+            probabilities = self._linear(hidden)
+            return Distribution(probabilities, self._finish(probabilities, probabilities))
         probabilities = hidden.new_empty(len(hidden), self._width)
-        maxima = hidden.new_empty(len(hidden), self._width // BLOCK)
-        for rows in range(0, len(hidden), _ROWS_AT_ONCE):
-            chunk = slice(rows, rows + _ROWS_AT_ONCE)
-            torch.softmax(self._linear(hidden[chunk]), -1, out=probabilities[chunk])
-            if len(self._suppressed):
-                probabilities[chunk, self._suppressed] = 0
-            torch.amax(probabilities[chunk].view(-1, self._width // BLOCK, BLOCK), -1, out=maxima[chunk])
-        return Distribution(probabilities, maxima)
+        maxima = []
+        for first in range(0, len(hidden), _ROWS_AT_ONCE):
+            chunk = slice(first, first + _ROWS_AT_ONCE)
+            maxima.append(self._finish(self._linear(hidden[chunk]), probabilities[chunk]))
+        return Distribution(probabilities, torch.cat(maxima))
+
+    def _finish(self, logits: Tensor, out: Tensor) -> Tensor:
+        """Write the probabilities to `out`, which may be the logits, and return the maxima of their blocks."""
+        torch.softmax(logits, -1, out=out)
+        if len(self._suppressed):
+            out[:, self._suppressed] = 0
+        return out.view(len(out), -1, BLOCK).amax(-1)
