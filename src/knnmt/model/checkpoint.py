@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -31,6 +32,8 @@ class Checkpoint:
     """Empty if the folder has none."""
     files: Mapping[str, TensorFile] = field(repr=False)
     """The file of each tensor."""
+    in_use: WeakValueDictionary[str, torch.Tensor] = field(default_factory=WeakValueDictionary, repr=False)
+    """The tensors that somebody holds: a table that serves twice is in memory once."""
 
     def names(self) -> list[str]:
         """Names of all tensors."""
@@ -41,8 +44,11 @@ class Checkpoint:
         return self.files[name].shape(name)
 
     def tensor(self, name: str) -> torch.Tensor:
-        """The tensor in the dtype stored; it may be a view of the file, so copy before changing it."""
-        return self.files[name].tensor(name)
+        """The tensor in the dtype stored; it may be shared, so copy before changing it."""
+        tensor = self.in_use.get(name)
+        if tensor is None:
+            self.in_use[name] = tensor = self.files[name].tensor(name)
+        return tensor
 
 
 def open_checkpoint(model: str | Path) -> Checkpoint:

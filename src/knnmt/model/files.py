@@ -33,6 +33,7 @@ class SafetensorsFile:
     """A .safetensors file; a tensor is read when asked for."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file: Any = safe_open(path, framework="pt")
 
     def names(self) -> Iterable[str]:
@@ -43,7 +44,9 @@ class SafetensorsFile:
         return tuple(self._file.get_slice(name).get_shape())
 
     def tensor(self, name: str) -> torch.Tensor:
-        tensor: torch.Tensor = self._file.get_tensor(name)
+        # Mapped anew and unmapped at once: what was read of a file that stays mapped counts as memory in use.
+        with safe_open(self._path, framework="pt") as file:
+            tensor: torch.Tensor = file.get_tensor(name).clone()
         return tensor
 
 
