@@ -14,6 +14,7 @@ from torch import Tensor
 
 from knnmt.decode.step import Hook, Step
 from knnmt.decode.trellis import Trellis
+from knnmt.model.linear import few_sizes
 from knnmt.model.network import Decoding, Network
 from knnmt.model.vocabulary import BLOCK, Distribution
 from knnmt.records import SearchOptions
@@ -21,8 +22,6 @@ from knnmt.records import SearchOptions
 _NEVER = -1e9
 """The score of a hypothesis that does not exist; finite, so that differences stay numbers."""
 _BLOCK_BITS = BLOCK.bit_length() - 1
-_LEAVE = 8
-"""One sentence in so many must be done before those that are leave: leaving copies what stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +88,9 @@ class _Search:
             self._step(decoding, beams)
             if not self._some_full and self._length < self._shortest:
                 continue
-            if int(beams.done.sum()) < max(1, live // _LEAVE):
-                continue
+            remaining = live - int(beams.done.sum())
+            if remaining and few_sizes(remaining) == few_sizes(live):
+                continue  # leaving copies what stays, and would make no product smaller
             for sentence, node, score in beams.best(beams.done.nonzero().squeeze(1)):
                 ends[sentence] = (node, score)
             staying = (~beams.done).nonzero().squeeze(1)

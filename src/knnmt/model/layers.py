@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from knnmt.model.linear import Linear, make_linear
-from knnmt.model.spec import ModelSpec, Weights
+from knnmt.model.spec import Activation, ModelSpec, Weights
 from knnmt.model.state import Packing, Past, Source
 from knnmt.records import Compute
 
-_ACTIVATIONS = {"relu": torch.relu, "gelu": functional.gelu, "silu": functional.silu}
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu_,
+    "gelu": functional.gelu,
+    "silu": partial(functional.silu, inplace=True),
+}
 
 
 @dataclass(frozen=True, slots=True)

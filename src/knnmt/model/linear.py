@@ -29,13 +29,17 @@ _SMALLEST = 1e-12
 """Stands for the largest entry of a row of zeros."""
 
 
-def _padded(x: Tensor) -> Tensor:
-    """Return x with rows of zeros added up to a number of rows that has three significant binary digits.
+def few_sizes(rows: int) -> int:
+    """Return the next number of rows with three significant binary digits: 16, 20, 24, 28, 32, 40, ...
 
     oneDNN compiles a kernel for every number of rows that it meets, at 0.3 ms and 0.3 MB each: let it meet few.
     """
-    step = 1 << max(0, len(x).bit_length() - 3)
-    missing = -len(x) % step
+    step = 1 << max(0, rows.bit_length() - 3)
+    return rows + -rows % step
+
+
+def _padded(x: Tensor) -> Tensor:
+    missing = few_sizes(len(x)) - len(x)
     return functional.pad(x, (0, 0, 0, missing)) if missing else x
 
 

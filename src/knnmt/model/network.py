@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from knnmt.model.allocation import keep_freed_memory
 from knnmt.model.layers import DecoderLayer, EncoderLayer, Norm, Parts
 from knnmt.model.spec import ModelSpec, Weights
 from knnmt.model.state import Cells, Packing, Past, Source, TeacherForced
@@ -65,6 +66,7 @@ class Network:
     """An encoder-decoder Transformer with the weights of a checkpoint."""
 
     def __init__(self, spec: ModelSpec, weights: Weights, compute: Compute) -> None:
+        keep_freed_memory()
         parts = Parts(spec, weights, compute)
         self.spec, self.compute = spec, compute
         self._encoder = _Stack(parts, "encoder", "source_embedding")
