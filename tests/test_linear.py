@@ -8,7 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from knnmt.model.linear import RULED_OUT, BFloat16Linear, Float32Linear, Int8Linear, Int8WideLinear, Linear, make_linear
+from knnmt.model import linear
+from knnmt.model.linear import (
+    RULED_OUT,
+    BFloat16Linear,
+    Float32Linear,
+    Int8Linear,
+    Int8WideLinear,
+    Linear,
+    PlainLinear,
+    few_sizes,
+    make_linear,
+)
 from knnmt.records import COMPUTE_TYPES, Compute
 
 BOUNDS: dict[Compute, float] = {"int8": 0.015, "bf16": 0.005, "fp32": 1e-6}
@@ -111,3 +122,22 @@ def test_large_weights_are_packed(outputs: int, kind: type, generator: torch.Gen
     assert isinstance(layer, kind)
     x = torch.randn(5, 96, generator=generator)
     assert relative_error(layer(x), x @ weight.T) < BOUNDS["int8"]
+
+
+@every_compute
+def test_a_machine_without_onednn(
+    compute: Compute, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "_ONEDNN", False)
+    weight, bias = torch.randn(4096, 96, generator=generator), torch.randn(4096, generator=generator)
+    layer = make_linear(weight, bias, compute)
+    assert isinstance(layer, PlainLinear | Int8Linear)
+    x = torch.randn(5, 96, generator=generator)
+    assert relative_error(layer(x), x @ weight.T + bias) < BOUNDS[compute]
+
+
+def test_few_sizes() -> None:
+    sizes = {few_sizes(rows) for rows in range(1, 257)}
+    assert sorted(sizes)[:14] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24]
+    assert len(sizes) == 28
+    assert all(rows <= few_sizes(rows) < 1.25 * rows + 1 for rows in range(1, 257))

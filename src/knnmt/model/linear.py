@@ -29,6 +29,12 @@ _SMALLEST = 1e-12
 """Stands for the largest entry of a row of zeros."""
 
 
+_ONEDNN = torch.backends.mkldnn.is_available()
+if _ONEDNN:
+    _packed_linear = torch.ops.mkldnn._linear_pointwise.default
+    _packed_int8_linear = torch.ops.onednn.qlinear_pointwise.default
+
+
 def few_sizes(rows: int) -> int:
     """Return the next number of rows with three significant binary digits: 16, 20, 24, 28, 32, 40, ...
 
@@ -44,18 +50,22 @@ def _padded(x: Tensor) -> Tensor:
 
 
 def make_linear(weight: Tensor, bias: Tensor, compute: Compute) -> Linear:
-    """Return the layer in the given arithmetic."""
-    match compute:
-        case "fp32":
-            return Float32Linear(weight, bias)
-        case "bf16":
-            return BFloat16Linear(weight, bias)
-        case "int8":
-            return Int8WideLinear(weight, bias) if weight.numel() >= _WIDE else Int8Linear(weight, bias)
+    """Return the layer in the given arithmetic; where PyTorch comes without oneDNN, by its plain kernels."""
+    if compute == "int8":
+        return Int8WideLinear(weight, bias) if _ONEDNN and weight.numel() >= _WIDE else Int8Linear(weight, bias)
+    if not _ONEDNN:
+        return PlainLinear(weight, bias, torch.float32 if compute == "fp32" else torch.bfloat16)
+    return Float32Linear(weight, bias) if compute == "fp32" else BFloat16Linear(weight, bias)
 
 
-_packed_linear = torch.ops.mkldnn._linear_pointwise.default
-_packed_int8_linear = torch.ops.onednn.qlinear_pointwise.default
+class PlainLinear:
+    """The product as PyTorch makes it on any machine."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> None:
+        self._weight, self._bias = weight.to(dtype), bias.to(dtype)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return functional.linear(x.to(self._weight.dtype), self._weight, self._bias).float()
 
 
 class Float32Linear:
