@@ -28,7 +28,6 @@ _MOST = torch.tensor(127.0)
 _SMALLEST = 1e-12
 """Stands for the largest entry of a row of zeros."""
 
-
 _ONEDNN = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 if _ONEDNN:
     _packed_linear = torch.ops.mkldnn._linear_pointwise.default

@@ -16,7 +16,7 @@ from knnmt.model.vocabulary import Vocabulary
 from knnmt.records import Compute
 
 _TOKENS_AT_ONCE = 320
-"""Source tokens that are encoded together; measured: with more, what is between the layers falls out of the cache."""
+"""Source tokens encoded together: 64 long sentences at once took 1.6 times as long, 160 to 640 tokens are alike."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class Cells:
         """Open one cell for each beam, seen by that beam alone."""
         sentences, beams, used = self._seen.shape
         if used + beams > self._room:
-            self._compact(torch.arange(sentences))
+            self.keep(torch.arange(sentences))
         self._seen = torch.cat([self._seen, self._own[:sentences, :beams, :beams]], 2)
         self.mask = self._seen.unsqueeze(1).expand(-1, self._heads, -1, -1).reshape(sentences * self._heads, beams, -1)
 
@@ -118,9 +118,6 @@ class Cells:
         return cells.narrow(2, 0, used)
 
     def keep(self, sentences: Tensor) -> None:
-        self._compact(sentences)
-
-    def _compact(self, sentences: Tensor) -> None:
         """Keep these sentences alone, without the cells that no beam sees, and make room."""
         beams, size = self._seen.shape[1], self._cells[0].shape[3]
         old_rows = self._cells[0].shape[1] * self._room
